@@ -1,0 +1,5 @@
+//go:build !race
+
+package basestore
+
+const raceEnabled = false
