@@ -72,9 +72,9 @@ type Plane struct {
 
 // Limits bound what the node holds in memory. Zero values take the defaults.
 type Limits struct {
-	BlockCacheBytes  int64 `yaml:"blockCacheBytes"`  // default 128 MiB
+	BlockCacheBytes  int64 `yaml:"blockCacheBytes"`  // default 64 MiB
 	RecordCacheBytes int64 `yaml:"recordCacheBytes"` // default 64 MiB
-	LogCacheBytes    int64 `yaml:"logCacheBytes"`    // recent log entries, default 128 MiB
+	LogCacheBytes    int64 `yaml:"logCacheBytes"`    // recent log entries, default 64 MiB
 	LiveReaders      int64 `yaml:"liveReaders"`      // default 20,000
 }
 

@@ -84,9 +84,11 @@ func (n *Node) become(ctx context.Context, id *identity) (err error) {
 		Machine:  n.machine,
 		Send:     m,
 		Stamp:    m.stamp,
-		Logger:   n.log,
-		OnStatus: m.statusChanged,
-		OnFatal:  n.fatal,
+
+		CacheBytes: n.cfg.Limits.LogCacheBytes,
+		Logger:     n.log,
+		OnStatus:   m.statusChanged,
+		OnFatal:    n.fatal,
 	})
 	if err != nil {
 		return fmt.Errorf("start the groups: %w", err)

@@ -89,11 +89,15 @@ func TestARefusalIsTyped(t *testing.T) {
 
 func TestAnAnswerOfSomethingElseIsNoRefusal(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
-		"a page of a proxy":  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<h1>Bad gateway</h1>", 502) },
+		"a page of a proxy": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<h1>Bad gateway</h1>", http.StatusBadGateway)
+		},
 		"JSON of a stranger": func(w http.ResponseWriter, _ *http.Request) { answer(w, 403, map[string]string{"error": "no"}) },
-		"a redirect":         func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) },
-		"no JSON":            func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) },
-		"a flood":            func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2*MaxResponseBytes)) },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		},
+		"no JSON": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) },
+		"a flood": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2*MaxResponseBytes)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newClient(t, serve(t, h)).Status(t.Context())

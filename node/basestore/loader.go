@@ -181,7 +181,7 @@ func (s *Store) loadByName(g *group, key stream.Key) (*stream.Stream, error) {
 		return rec, err
 	}
 	view := s.db.NewSnapshot()
-	defer view.Close()
+	defer func() { _ = view.Close() }()
 	rec, named, err = s.readByName(view, g, key)
 	if err == nil && rec == nil && named {
 		err = fmt.Errorf("%w: group %d: name %s has no record", ErrCorrupt, g.replica.Group, key)

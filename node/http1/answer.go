@@ -205,7 +205,7 @@ func (e *exchange) Respond(status int, body []byte) {
 	if len(body) <= inlineBody {
 		s.out = append(s.out, body...)
 		if len(s.out) > maxPendingOut {
-			e.c.flush()
+			_ = e.c.flush()
 		}
 		return
 	}

@@ -77,7 +77,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	b.received += int64(n)
 	if b.left == 0 && b.kind == bodyFixed {
-		b.fail(io.EOF)
+		_ = b.fail(io.EOF)
 	}
 	return n, nil
 }
@@ -161,7 +161,7 @@ func (b *body) readAll(dst []byte, max int64) ([]byte, error) {
 	b.limit = min(b.limit, max)
 	if b.err == nil {
 		if err := b.begin(); err != nil {
-			b.fail(err)
+			_ = b.fail(err)
 		}
 	}
 	if b.err == io.EOF {

@@ -180,7 +180,7 @@ func (c *conn) refuse(ref *refusal) {
 // reset would overtake the answer.
 func (c *conn) finish() {
 	if c.s != nil {
-		c.flush()
+		_ = c.flush()
 	}
 	if c.linger && c.writeErr == nil {
 		c.lingerClose()

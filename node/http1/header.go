@@ -108,7 +108,7 @@ func appendFieldValue(dst []byte, value string) []byte {
 
 // cleanValue is the string that appendFieldValue writes.
 func cleanValue(value string) string {
-	if strings.IndexAny(value, "\r\n\x00") < 0 {
+	if !strings.ContainsAny(value, "\r\n\x00") {
 		return value
 	}
 	return string(appendFieldValue(nil, value))

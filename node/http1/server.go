@@ -62,11 +62,11 @@ func (s *Server) ServeTLS(l net.Listener, cfg *tls.Config) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- hs.ServeTLS(conns, "", "")
-		conns.Close()
+		_ = conns.Close()
 		l.Close()
 	}()
 	err := s.accept(l, "", func(nc net.Conn) { s.offerCounted(conns, nc) })
-	conns.Close()
+	_ = conns.Close()
 	if served := <-ended; !s.shutting.Load() && !errors.Is(served, net.ErrClosed) {
 		return served
 	}
@@ -89,7 +89,7 @@ func (s *Server) start(l net.Listener) error {
 		var protocols http.Protocols
 		protocols.SetUnencryptedHTTP2(true)
 		hs := s.newStandardLocked(&protocols)
-		go hs.Serve(s.h2c)
+		go func() { _ = hs.Serve(s.h2c) }() // ends with ErrServerClosed
 	}
 	s.listeners[l] = struct{}{}
 	return nil
@@ -162,7 +162,7 @@ func (s *Server) accept(l net.Listener, full string, serve func(net.Conn)) error
 		if n := s.open.Add(1); s.limits.MaxConns > 0 && n > int64(s.limits.MaxConns) {
 			s.open.Add(-1)
 			nc.SetDeadline(time.Now().Add(time.Second))
-			nc.Write([]byte(full))
+			_, _ = nc.Write([]byte(full))
 			nc.Close()
 			continue
 		}
@@ -204,7 +204,7 @@ func (s *Server) offerCounted(to *offered, nc net.Conn) bool {
 	if to.offer(counted) {
 		return true
 	}
-	counted.Close()
+	_ = counted.Close()
 	return false
 }
 
@@ -234,7 +234,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		case err := <-ended:
 			failed = errors.Join(failed, err)
 		case <-ctx.Done():
-			s.Close()
+			_ = s.Close()
 			return ctx.Err()
 		}
 	}
@@ -266,7 +266,7 @@ func (s *Server) stop() []*conn {
 		l.Close()
 	}
 	if s.h2c != nil {
-		s.h2c.Close()
+		_ = s.h2c.Close()
 	}
 	conns := make([]*conn, 0, len(s.conns))
 	for c := range s.conns {

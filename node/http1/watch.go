@@ -23,7 +23,7 @@ func (e *exchange) Done() <-chan struct{} {
 		w.done = make(chan struct{})
 		// The handler is about to wait: earlier answers must not wait with it.
 		if e.c.writeErr == nil && !e.answered {
-			e.c.flush()
+			_ = e.c.flush()
 		}
 		if e.body.atEnd() {
 			e.startWatch()

@@ -62,7 +62,7 @@ func (s *slowShelf) run(ctx context.Context) {
 // nullMachine answers every command with the same value.
 type nullMachine struct{}
 
-type nullBatch struct{ results [][]any }
+type nullBatch struct{}
 
 var nullResult any = struct{}{}
 

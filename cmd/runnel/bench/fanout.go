@@ -189,7 +189,7 @@ func (u *subscriber) follow(ctx context.Context, scan *sseScanner) error {
 		return errors.New(errorKind(err))
 	}
 	if res.status != 200 {
-		u.s.finish()
+		_, _ = u.s.finish()
 		return errors.New(strconv.Itoa(res.status))
 	}
 	u.s.c.nc.SetDeadline(time.Time{}) // quiet streams are silent
