@@ -135,6 +135,15 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("%s: %q is not loopback: set tls.cert, tls.key and tls.ca, or listen on 127.0.0.1", l.field, l.addr)
 		}
 	}
+	for _, l := range []struct{ field, addr, named, remedy string }{
+		{"client.listen", c.Client.Listen, c.Client.URL, "client.url"},
+		{"admin.listen", c.Admin.Listen, c.Admin.Advertise, "admin.advertise"},
+		{"peer.listen", c.Peer.Listen, c.Peer.Advertise, "peer.advertise"},
+	} {
+		if l.named == "" && isUnspecified(l.addr) {
+			return fmt.Errorf("%s: %q says where to listen and not where others find this node: set %s", l.field, l.addr, l.remedy)
+		}
+	}
 	if (c.Client.Cert == "") != (c.Client.Key == "") {
 		return errors.New("client.cert and client.key go together: set both or neither")
 	}
@@ -160,6 +169,16 @@ func (c *Config) Validate() error {
 		c.Logger = slog.Default()
 	}
 	return nil
+}
+
+// isUnspecified says that addr means all interfaces.
+func isUnspecified(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "" || (ip != nil && ip.IsUnspecified())
 }
 
 func isLoopback(addr string) bool {

@@ -17,6 +17,9 @@ func TestAWrongConfigurationIsRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"a certificate without its key", "dataDir: /d\nclient: {cert: c}", "client.cert and client.key go together"},
 		{"a client URL without a scheme", "dataDir: /d\nclient: {url: 'host:4437'}", "client.url"},
 		{"a client URL with a path", "dataDir: /d\nclient: {url: 'http://host/x'}", "client.url"},
+		{"a client plane on all interfaces without a URL", "dataDir: /d\nclient: {listen: '0.0.0.0:4437'}", "set client.url"},
+		{"a client plane on every address without a URL", "dataDir: /d\nclient: {listen: ':4437'}", "set client.url"},
+		{"a peer plane on all interfaces without an address", "dataDir: /d\ntls: {ca: a, cert: b, key: c}\npeer: {listen: '[::]:4439'}", "set peer.advertise"},
 		{"a peer to join without a port", "dataDir: /d\njoin: [host]", `join: "host" is not the host:port`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -159,8 +159,9 @@ func (n *Node) fatal(err error) {
 }
 
 // Shutdown ends the node: no new requests, leaders moved where that is quick,
-// what is applied made durable. It returns the first error and always ends by
-// ctx's deadline.
+// what is applied made durable. ctx bounds what may be left out: handing over,
+// requests in progress and the groups' last work. Closing the log and the store
+// after that takes as long as the disk does.
 func (n *Node) Shutdown(ctx context.Context) error {
 	if m := n.member.Load(); m != nil {
 		m.handOver(ctx)

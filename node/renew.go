@@ -12,9 +12,6 @@ import (
 // shorter leaves earlier.
 const renewTimeout = 5 * time.Second
 
-// maxTouched bounds the streams that one touch command names.
-const maxTouched = 1024
-
 // renewer shares touch commands: whoever asks while a group's touch is on its
 // way joins the next one, so a busy group has at most one in flight.
 type renewer struct {
@@ -85,7 +82,7 @@ func (r *renewer) run(group uint32, g *renewal) {
 
 func (r *renewer) send(group uint32, ids []stream.ID) error {
 	for len(ids) > 0 {
-		n := min(len(ids), maxTouched)
+		n := min(len(ids), stream.MaxIDs)
 		ctx, cancel := context.WithTimeout(r.member.life, renewTimeout)
 		_, err := r.member.Propose(ctx, group, &stream.Command{Kind: stream.KindTouch, IDs: ids[:n]})
 		cancel()

@@ -22,6 +22,7 @@ type localCluster struct {
 	basePort  int
 	groups    uint32
 	rf        int
+	profiling bool
 	out       io.Writer
 	processes []*exec.Cmd
 }
@@ -46,6 +47,7 @@ and the cluster goes on with its data. Press Ctrl-C to stop all of them.`,
 	cmd.Flags().IntVar(&c.nodes, "nodes", 3, "number of nodes")
 	cmd.Flags().IntVar(&c.rf, "replication-factor", 3, "replicas of each group: 1, 3 or 5")
 	cmd.Flags().Uint32Var(&c.groups, "groups", 16, "Raft groups of a new cluster; fixed from then on")
+	cmd.Flags().BoolVar(&c.profiling, "profiling", false, "serve /debug/pprof on the health planes")
 	cmd.Flags().IntVar(&c.basePort, "base-port", 4437, "client port of the first node; node i takes the four ports from base + 10·i")
 	return cmd
 }
@@ -146,7 +148,8 @@ zone: zone-%d
 admin: {listen: "127.0.0.1:%d"}
 peer: {listen: "127.0.0.1:%d"}
 health: "127.0.0.1:%d"
-`, filepath.Join(c.dir(i), "data"), i+1, join, port, port+1, port+2, port+3)
+profiling: %t
+`, filepath.Join(c.dir(i), "data"), i+1, join, port, port+1, port+2, port+3, c.profiling)
 }
 
 // form runs init on the first node, which changes nothing on a cluster that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -34,7 +35,7 @@ they are there. Every acknowledged append was synced to disk. Press Ctrl-C to st
 			}
 			cfg := node.Config{
 				DataDir: dir,
-				Client:  node.Client{Listen: listen},
+				Client:  node.Client{Listen: listen, URL: localURL(listen)},
 				// One node has no peers: its inner planes take any free port.
 				Admin:  node.Plane{Listen: "127.0.0.1:0"},
 				Peer:   node.Plane{Listen: "127.0.0.1:0"},
@@ -60,6 +61,16 @@ they are there. Every acknowledged append was synced to disk. Press Ctrl-C to st
 	cmd.Flags().StringVar(&dataDir, "data-dir", "runnel-data", "directory that holds the node's data; made when missing")
 	cmd.Flags().Uint32Var(&groups, "groups", 16, "Raft groups of a new data directory; fixed from then on")
 	return cmd
+}
+
+// localURL is how this machine reaches a plane that listens on all interfaces;
+// empty when the address says so itself.
+func localURL(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" || (host != "" && host != "0.0.0.0" && host != "::") {
+		return ""
+	}
+	return "http://127.0.0.1:" + port
 }
 
 func greet(w io.Writer, url, dir string, took time.Duration) {
