@@ -56,6 +56,9 @@ func (m *member) Locate(key stream.Key) streamhttp.Location {
 
 // Propose replicates one command and waits for its applied result.
 func (m *member) Propose(ctx context.Context, group uint32, c *stream.Command) (stream.Result, error) {
+	if (c.Kind == stream.KindAppend || c.Kind == stream.KindCreate) && m.disk.low.Load() {
+		return stream.Result{}, streamhttp.ErrDiskPressure
+	}
 	// The record is loaded here, on the request's goroutine, so that the shard
 	// finds it resident when the command applies.
 	if c.Kind == stream.KindAppend && !m.node.store.Cached(group, c.Key) {

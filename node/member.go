@@ -29,6 +29,7 @@ type member struct {
 	touch  *renewer
 	life   context.Context
 	clock  clockWatch
+	disk   diskWatch
 	// replicas is owned by replicaLoop after become.
 	replicas *replicaSet
 }
@@ -51,6 +52,7 @@ func (n *Node) become(ctx context.Context, id *identity) (err error) {
 		Cluster: transport.Fingerprint(id.ClusterID),
 		Logger:  n.log,
 		Live:    m.replicas.live,
+		Recycle: spareSegments, BallastBytes: ballastBytes,
 	})
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
@@ -107,6 +109,7 @@ func (n *Node) become(ctx context.Context, id *identity) (err error) {
 	n.work.Go(func() { m.metaLoop(ctx) })
 	n.work.Go(func() { m.durableLoop(ctx) })
 	n.work.Go(func() { m.clockLoop(ctx) })
+	n.work.Go(func() { m.diskLoop(ctx) })
 	n.metaApplied(nil)
 	if err := n.serveClients(m); err != nil {
 		return err

@@ -97,6 +97,7 @@ func (n *Node) open() error {
 // openStore opens the base store and returns the node's identity, nil when it
 // is empty.
 func (n *Node) openStore() (id *identity, err error) {
+	n.makeRoom()
 	n.store, err = basestore.Open(basestore.Options{
 		FS:               n.cfg.FS,
 		Dir:              n.baseDir(),

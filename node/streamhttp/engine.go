@@ -13,6 +13,10 @@ import (
 // were let go, between the lookup and the read.
 var ErrGone = errors.New("stream is gone")
 
+// ErrDiskPressure is what Engine.Propose answers when the node's disk is too
+// full for a write that needs room; nothing was proposed.
+var ErrDiskPressure = errors.New("the disk is nearly full")
+
 // Engine is what the client plane needs of the node it runs in. All methods
 // are safe for concurrent use.
 //
@@ -29,14 +33,14 @@ type Engine interface {
 	// lock that apply holds, no waiting.
 	Locate(key stream.Key) Location
 	// Propose replicates one command and returns its result once applied here.
-	// The error is raftgroup.ErrNotLeader, ErrNoReplica, ErrBusy or
-	// ErrApplyStopped, each of which proves that nothing was proposed, or
+	// The error is raftgroup.ErrNotLeader, ErrNoReplica, ErrBusy, ErrApplyStopped
+	// or ErrDiskPressure, each of which proves that nothing was proposed, or
 	// anything else, of which ErrOutcomeUnknown is one: the command may apply
 	// or have applied.
 	//
 	// c itself is encoded before the call returns and never kept. c.Payload may
 	// be read until the command's outcome is settled: the caller may reuse it
-	// after a nil error or one of the four refusals, and never otherwise.
+	// after a nil error or one of these refusals, and never otherwise.
 	Propose(ctx context.Context, group uint32, c *stream.Command) (stream.Result, error)
 	// Confirm returns nil when this node led the group during the call and its
 	// applied state covers everything committed before it (ReadIndex).

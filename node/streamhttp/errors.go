@@ -18,6 +18,7 @@ var (
 	faultOutcomeUnknown = &protocol.Error{Code: protocol.CodeOutcomeUnknown}
 	faultIngress        = &protocol.Error{Code: protocol.CodeIngressBodyBytesLimitReached}
 	faultLiveReaders    = &protocol.Error{Code: protocol.CodeLiveReadBackpressure}
+	faultDiskPressure   = &protocol.Error{Code: protocol.CodeWALDiskPressure}
 	faultBusy           = &protocol.Error{Code: protocol.CodeRaftUncommittedBackpressure}
 	faultOutOfRange     = &protocol.Error{Code: protocol.CodeInvalidRequest, Message: "the stream's offsets are used up"}
 	faultCreateProducer = &protocol.Error{Code: protocol.CodeInvalidProducer, Message: "a create carries no producer headers"}
@@ -84,6 +85,8 @@ func (h *Handler) refuseWrite(x http1.Exchange, group uint32, err error) {
 		h.refuse(x, faultBusy)
 	case errors.Is(err, raftgroup.ErrApplyStopped):
 		h.refuse(x, faultApplyStopped)
+	case errors.Is(err, ErrDiskPressure):
+		h.refuse(x, faultDiskPressure)
 	default:
 		h.refuse(x, faultOutcomeUnknown)
 	}
@@ -93,7 +96,7 @@ func (h *Handler) refuseWrite(x http1.Exchange, group uint32, err error) {
 // never proposed.
 func refused(err error) bool {
 	return errors.Is(err, raftgroup.ErrNotLeader) || errors.Is(err, raftgroup.ErrNoReplica) ||
-		errors.Is(err, raftgroup.ErrBusy) || errors.Is(err, raftgroup.ErrApplyStopped)
+		errors.Is(err, raftgroup.ErrBusy) || errors.Is(err, raftgroup.ErrApplyStopped) || errors.Is(err, ErrDiskPressure)
 }
 
 // contentFault is the answer to a content fault (extensions 5.3, step 5).

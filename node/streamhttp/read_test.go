@@ -247,6 +247,7 @@ func TestProposalErrors(t *testing.T) {
 		{raftgroup.ErrNoReplica, "NO_LEADER"},
 		{raftgroup.ErrBusy, "RAFT_UNCOMMITTED_BACKPRESSURE"},
 		{raftgroup.ErrApplyStopped, "APPLY_STOPPED"},
+		{ErrDiskPressure, "WAL_DISK_PRESSURE"},
 		{raftgroup.ErrOutcomeUnknown, "OUTCOME_UNKNOWN"},
 		{fmt.Errorf("wrapped: %w", raftgroup.ErrOutcomeUnknown), "OUTCOME_UNKNOWN"},
 		{errors.New("something with http://10.0.0.1 in it"), "OUTCOME_UNKNOWN"},

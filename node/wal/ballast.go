@@ -24,6 +24,12 @@ func (l *Log) ReleaseBallast() (int64, error) {
 	return n, err
 }
 
+// ReleaseBallast removes the ballast of the log in dir, which is not open, and
+// returns the bytes that became free; 0 when there was none.
+func ReleaseBallast(fs vfs.FS, dir string) (int64, error) {
+	return removeBallast(fs, fs.PathJoin(dir, ballastName))
+}
+
 func removeBallast(fs vfs.FS, path string) (int64, error) {
 	fi, err := fs.Stat(path)
 	if err != nil {
