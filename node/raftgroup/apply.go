@@ -20,15 +20,16 @@ type appliedEntry struct {
 	results []any
 }
 
-// applyAll applies the committed entries of every group whose Ready is synced,
-// in one batch, answers who waited for them, and ends the Readies.
+// applyAll applies the committed entries of the groups whose Ready is synced,
+// of all if they fit, in one batch, answers who waited for them, and ends the
+// Readies.
 //
 // When a group's entry can't be applied the batch is discarded, and all of it
 // is done again without that entry and what follows it in its group: the other
 // groups never notice, and the batch that commits holds whole entries only.
 func (s *shard) applyAll() {
-	work := slices.DeleteFunc(s.work, func(g *group) bool { return g.stage == gone })
-	s.work = s.spare[:0]
+	all := s.work
+	work := s.nextWork(all)
 	for _, g := range work {
 		g.run.limit, g.run.cause = len(g.rd.CommittedEntries), nil
 		if g.stopped {
@@ -46,8 +47,23 @@ func (s *shard) applyAll() {
 	for _, g := range work {
 		s.advance(g)
 	}
-	clear(work)
-	s.spare = work[:0]
+	clear(all)
+	s.spare = all[:0]
+}
+
+// nextWork takes what fits into one batch off the front of all and leaves the
+// rest for the next one.
+func (s *shard) nextWork(all []*group) []*group {
+	n, bytes := 0, 0
+	for n < len(all) && bytes < batchApply {
+		bytes += all[n].committedBytes()
+		n++
+	}
+	s.work, s.toDo = append(s.spare[:0], all[n:]...), max(0, s.toDo-bytes)
+	if len(s.work) == 0 {
+		s.toDo = 0
+	}
+	return slices.DeleteFunc(all[:n], func(g *group) bool { return g.stage == gone })
 }
 
 func (r *applyRun) last(ents []raftpb.Entry) uint64 {
@@ -171,7 +187,7 @@ func (g *group) settle() {
 // stopApply stops this replica alone; see the package documentation.
 func (g *group) stopApply(cause error) {
 	g.stopped = true
-	g.shard.host.cfg.Logger.Error("apply stopped: this replica serves nothing until a binary that knows the entry runs; it keeps voting",
+	g.shard.host.cfg.Logger.Error("apply stopped: this replica serves nothing until the entry can be applied, by a newer binary or after its storage is repaired; it keeps voting",
 		"group", g.id, "replica", g.replica, "applied", g.applied, "err", cause)
 	g.publish()
 	g.refuseQueued(ErrApplyStopped)

@@ -81,6 +81,7 @@ func (g *group) campaign() {
 func (g *group) noteReplay(applied uint64) {
 	if !g.replayed && applied >= g.replayTo {
 		g.replayed = true
+		g.pubReplayed.Store(true)
 		g.wantCampaign = g.wantCampaign || g.sole()
 	}
 	g.takeOver()

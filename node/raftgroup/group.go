@@ -34,13 +34,14 @@ type group struct {
 	shard   *shard
 
 	// Read by anyone.
-	published  atomic.Pointer[Status]
-	pubApplied atomic.Uint64
-	pubCommit  atomic.Uint64
-	pubLast    atomic.Uint64
-	durable    atomic.Uint64 // durable C, for the log's segment tables
-	leaving    atomic.Bool
-	busy       atomic.Bool // a write is on its way to disk
+	published   atomic.Pointer[Status]
+	pubApplied  atomic.Uint64
+	pubCommit   atomic.Uint64
+	pubLast     atomic.Uint64
+	pubReplayed atomic.Bool
+	durable     atomic.Uint64 // durable C, for the log's segment tables
+	leaving     atomic.Bool
+	busy        atomic.Bool // a write is on its way to disk
 
 	rn    *raft.RawNode
 	log   *replicaLog

@@ -147,6 +147,16 @@ func (s *shard) ready(g *group) {
 		return
 	}
 	s.work = append(s.work, g)
+	s.toDo += g.committedBytes()
+}
+
+// committedBytes is the size of what the Ready in flight has to apply.
+func (g *group) committedBytes() int {
+	n := 0
+	for i := range g.rd.CommittedEntries {
+		n += len(g.rd.CommittedEntries[i].Data)
+	}
+	return n
 }
 
 // advance ends the Ready: only now may the next one be taken.

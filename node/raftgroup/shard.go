@@ -21,6 +21,7 @@ type shard struct {
 	dirt   []*group // the spare of dirty
 	work   []*group // Readies to apply
 	spare  []*group // the spare of work
+	toDo   int      // bytes that work has to apply
 	out    []Message
 	empty  inbox
 	cmds   [][]byte
@@ -44,6 +45,11 @@ type counters struct {
 // maxRounds bounds how often one turn applies, so that a long replay does not
 // keep messages and ticks of other groups waiting.
 const maxRounds = 8
+
+// batchApply bounds the bytes that one batch applies, one Ready more or less:
+// at a start, every group may have a Ready of applyRead. It bounds as well what
+// is read for apply and waits.
+const batchApply = 8 << 20
 
 func newShard(h *Host) *shard {
 	s := &shard{host: h, groups: map[GroupID]*group{}}
@@ -117,7 +123,11 @@ func (s *shard) turn(now time.Time) (more bool) {
 func (s *shard) processAll() {
 	dirty := s.dirty
 	s.dirty = s.dirt[:0]
-	for _, g := range dirty {
+	for i, g := range dirty {
+		if s.toDo >= batchApply {
+			s.dirty = append(s.dirty, dirty[i:]...) // after the next batch
+			break
+		}
 		g.dirty = false
 		if g.rn != nil {
 			s.process(g)

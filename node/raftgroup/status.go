@@ -52,7 +52,9 @@ type Status struct {
 	Commit       uint64
 	LastIndex    uint64
 	ApplyStopped bool
-	Conf         raftpb.ConfState
+	// Replaying: what was committed before the start is not applied yet.
+	Replaying bool
+	Conf      raftpb.ConfState
 }
 
 // Progress is what a leader knows of another replica.
@@ -78,6 +80,7 @@ func (g *group) status() Status {
 	s.Applied = g.pubApplied.Load()
 	s.Commit = g.pubCommit.Load()
 	s.LastIndex = g.pubLast.Load()
+	s.Replaying = !g.pubReplayed.Load()
 	return s
 }
 

@@ -20,6 +20,7 @@ type toyMachine struct {
 	versions []map[GroupID]toyMark // after each commit since the last sync; [0] is synced
 	poisoned bool                  // commands that begin with poison fail
 	begun    int
+	largest  int // bytes applied in one batch
 	applies  int
 }
 
@@ -85,6 +86,7 @@ func (m *toyMachine) crash(pick func(n int) int) *toyMachine {
 
 type toyBatch struct {
 	m     *toyMachine
+	bytes int
 	added map[GroupID][]uint64
 	marks map[GroupID]Applied
 }
@@ -106,6 +108,8 @@ func (b *toyBatch) Apply(id GroupID, index, _, _ uint64, cmds [][]byte) ([]any, 
 	}
 	results := make([]any, len(cmds))
 	for i, c := range cmds {
+		b.bytes += len(c)
+		b.m.largest = max(b.m.largest, b.bytes)
 		v := binary.LittleEndian.Uint64(c)
 		if v&poison != 0 && b.m.poisoned {
 			return nil, errors.New("poison")
