@@ -30,11 +30,16 @@ const jumpLimit = transport.SkewLimit / 4
 // Unix epoch. After a jump it has the clock judged before the reading is used.
 func (m *member) stamp() int64 {
 	wall := m.node.cfg.Clock().UnixMilli()
-	moved := time.Duration(wall-time.Since(m.clock.began).Milliseconds()-m.clock.offset.Load()) * time.Millisecond
-	if moved > jumpLimit || moved < -jumpLimit {
+	if m.clock.jumped(wall) {
 		m.judgeClock()
 	}
 	return wall
+}
+
+// jumped says that the wall clock has moved since it was judged.
+func (c *clockWatch) jumped(wallMillis int64) bool {
+	moved := wallMillis - time.Since(c.began).Milliseconds() - c.offset.Load()
+	return moved > jumpLimit.Milliseconds() || moved < -jumpLimit.Milliseconds()
 }
 
 // judgeClock holds the clock against the peers' and lets the groups know.
@@ -42,7 +47,9 @@ func (m *member) judgeClock() {
 	c := &m.clock
 	c.judging.Lock()
 	defer c.judging.Unlock()
-	c.offset.Store(m.node.cfg.Clock().UnixMilli() - time.Since(c.began).Milliseconds())
+	offset := m.node.cfg.Clock().UnixMilli() - time.Since(c.began).Milliseconds()
+	// Last: who finds this offset takes the clock for judged, and stamps.
+	defer c.offset.Store(offset)
 	suspect := suspectClock(m.peers.ClockOffsets())
 	if c.suspect.Load() == suspect {
 		return

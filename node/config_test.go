@@ -1,8 +1,11 @@
 package node
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"runnel.dev/runnel/node/transport"
 )
@@ -58,5 +61,17 @@ func TestInnerPlanesMayListenAnywhereWithTLS(t *testing.T) {
 	c := Config{DataDir: "/d", TLS: &transport.TLSFiles{}, Admin: Plane{Listen: "10.0.0.1:4438"}, Peer: Plane{Listen: "10.0.0.1:4439"}}
 	if err := c.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAnEmptyNodeWithAWrongClientCertificateDoesNotStart(t *testing.T) {
+	cfg := testConfig(vfs.NewMem())
+	cfg.Client.Cert, cfg.Client.Key = filepath.Join(t.TempDir(), "none.crt"), filepath.Join(t.TempDir(), "none.key")
+	n, err := Start(t.Context(), cfg)
+	if err == nil {
+		stopNode(t, n)
+	}
+	if err == nil || !strings.Contains(err.Error(), "client.cert") {
+		t.Errorf("error %v, want one with client.cert", err)
 	}
 }

@@ -95,3 +95,36 @@ func TestTheTokenIsPersistedBeforeItIsUsed(t *testing.T) {
 		t.Errorf("token %q after a restart, %q before", n.token, token)
 	}
 }
+
+func TestALogOfWhichOnlyTheSegmentsAreGoneIsAMissingLog(t *testing.T) {
+	fs := vfs.NewMem()
+	n, err := Start(t.Context(), testConfig(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err = n.InitAlone(ctx, 1)
+	stopNode(t, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.List("/data/wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".wal") {
+			if err := fs.Remove("/data/wal/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n, err = Start(t.Context(), testConfig(fs))
+	if err == nil {
+		stopNode(t, n)
+	}
+	if err == nil || !strings.Contains(err.Error(), "this node had a log") {
+		t.Errorf("error %v, want one that says that the log is missing", err)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -111,9 +110,7 @@ func (n *Node) become(ctx context.Context, id *identity) (err error) {
 	n.work.Go(func() { m.clockLoop(ctx) })
 	n.work.Go(func() { m.diskLoop(ctx) })
 	n.metaApplied(nil)
-	if err := n.serveClients(m); err != nil {
-		return err
-	}
+	n.serveClients(m)
 	n.log.Info("member", "cluster", id.ClusterID, "node", id.NodeID, "client", n.cfg.Client.URL)
 	return nil
 }
@@ -124,17 +121,17 @@ func (n *Node) logDir() string { return filepath.Join(n.cfg.DataDir, "wal") }
 // whose log is gone has forgotten its votes and what it acknowledged: it must
 // not start over under its old id.
 func (n *Node) checkLog(isMember bool) error {
-	files, err := n.cfg.FS.List(n.logDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list %s: %w", n.logDir(), err)
+	found, err := wal.Exists(n.cfg.FS, n.logDir())
+	if err != nil {
+		return err
 	}
 	mark, err := n.store.Local(localLog)
 	switch {
 	case err != nil:
 		return err
-	case isMember && mark != nil && len(files) == 0:
-		return fmt.Errorf("%s is empty, but this node had a log: its replicas can't go on without it; put it back, or empty %s and join as a new node", n.logDir(), n.cfg.DataDir)
-	case !isMember && len(files) > 0:
+	case isMember && mark != nil && !found:
+		return fmt.Errorf("%s holds no log, but this node had a log: its replicas can't go on without it; put it back, or empty %s and join as a new node", n.logDir(), n.cfg.DataDir)
+	case !isMember && found:
 		return fmt.Errorf("%s holds a log, but %s does not know of it: put the base store back, or empty %s and join as a new node", n.logDir(), n.baseDir(), n.cfg.DataDir)
 	}
 	return nil

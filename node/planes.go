@@ -18,9 +18,10 @@ import (
 
 // planes are the servers of a node.
 type planes struct {
-	client *http1.Server
-	admin  *admin.Server
-	health *http.Server
+	client    *http1.Server
+	clientTLS *tls.Config // nil for plain HTTP
+	admin     *admin.Server
+	health    *http.Server
 	// peer waits for the node to become a member, which serves it.
 	peer net.Listener
 }
@@ -81,23 +82,31 @@ func (n *Node) serve(plane string, serve func() error) {
 }
 
 // serveClients opens the client plane of a member.
-func (n *Node) serveClients(m *member) error {
+func (n *Node) serveClients(m *member) {
 	s := &http1.Server{
 		Handler: streamhttp.New(m, streamhttp.Config{LiveReaders: n.cfg.Limits.LiveReaders}),
 		Limits:  http1.Limits{MaxConns: n.cfg.Client.Connections},
 		Logger:  n.log,
 	}
 	serve := func() error { return s.Serve(n.clientListener) }
-	if n.cfg.Client.Cert != "" {
-		cert, err := tls.LoadX509KeyPair(n.cfg.Client.Cert, n.cfg.Client.Key)
-		if err != nil {
-			return fmt.Errorf("client.cert: %w", err)
-		}
-		cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+	if cfg := n.planes.clientTLS; cfg != nil {
 		serve = func() error { return s.ServeTLS(n.clientListener, cfg) }
 	}
 	n.planes.client = s
 	n.serve("client", serve)
+}
+
+// loadClientTLS reads the client plane's certificate, so that a wrong one ends
+// the start and not a membership that was just taken.
+func (n *Node) loadClientTLS() error {
+	if n.cfg.Client.Cert == "" {
+		return nil
+	}
+	cert, err := tls.LoadX509KeyPair(n.cfg.Client.Cert, n.cfg.Client.Key)
+	if err != nil {
+		return fmt.Errorf("client.cert: %w", err)
+	}
+	n.planes.clientTLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 	return nil
 }
 

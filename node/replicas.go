@@ -168,8 +168,13 @@ func (r *replicaSet) ensure(i int, id, history uint64, born, first bool) error {
 	r.mu.Lock()
 	held, ok := r.held[group]
 	r.mu.Unlock()
-	if (ok && held == id) || r.isLost(id) {
+	switch {
+	case r.isLost(id):
 		return nil
+	case ok && held == id && r.member.host.Status(group).Replica == id:
+		return nil
+	case ok && held == id:
+		return r.start(group, id) // made by an earlier pass that could not start it
 	}
 	if born {
 		return r.reportLost(group, id)

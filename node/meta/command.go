@@ -174,6 +174,9 @@ func (s *State) applyAddNode(c *AddNode) (*State, any) {
 	if n, ok := s.NodeByToken(c.Token); ok {
 		return nil, n
 	}
+	if len(s.Nodes) >= MaxNodes {
+		return refuse("the cluster has %d nodes, the most there can be", MaxNodes)
+	}
 	n := s.clone()
 	return n, n.add(*c)
 }

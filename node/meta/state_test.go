@@ -70,6 +70,17 @@ func TestJoinIsIdempotentAndIDsAreNeverReused(t *testing.T) {
 	}
 }
 
+func TestAFullClusterTakesNoMoreNodes(t *testing.T) {
+	s := cluster(t, 1, 1, MaxNodes)
+	_, refused := apply(t, s, &Command{AddNode: &AddNode{Token: "one too many"}})
+	if _, ok := refused.(*Refused); !ok {
+		t.Errorf("node %d joined: %+v", MaxNodes+1, refused)
+	}
+	if _, again := apply(t, s, &Command{AddNode: &AddNode{Token: "t2"}}); again.(Node).ID != 2 {
+		t.Errorf("a repeated join of a full cluster gave %+v", again)
+	}
+}
+
 func TestTrapR4GenesisIsImmutableAndNeverSmallerThanTheFactor(t *testing.T) {
 	s := cluster(t, 1, 3, 3)
 	_, refused := apply(t, s, &Command{Place: &Place{Groups: []PlaceGroup{{Group: 0, Nodes: []uint64{1, 2}, History: 7}}}})

@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -100,6 +101,19 @@ func (l *Log) goOn() error {
 		l.off = off
 		return l.rotate()
 	})
+}
+
+// Exists says whether dir holds segments of a log. A lock or a ballast alone is
+// no log.
+func Exists(fs vfs.FS, dir string) (bool, error) {
+	names, err := fs.List(dir)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return false, fmt.Errorf("wal: list %s: %w", dir, err)
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, ok := parseSegmentName(name)
+		return ok
+	}), nil
 }
 
 // makeDir makes the directory and every missing parent durable.
