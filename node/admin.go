@@ -21,7 +21,10 @@ func (a *adminNode) Status(context.Context) (adminapi.Status, error) {
 	s := adminapi.Status{State: adminapi.StateEmpty, Version: buildVersion(), Zone: n.cfg.Zone}
 	m := n.member.Load()
 	if m == nil {
-		if len(n.cfg.Join) > 0 {
+		// empty says that the node has no data; who asks may init it.
+		if id := n.who.Load(); id != nil {
+			s.State, s.ClusterID, s.NodeID = adminapi.StateStarting, id.ClusterID, id.NodeID
+		} else if len(n.cfg.Join) > 0 {
 			s.State = adminapi.StateJoining
 		}
 		return s, nil

@@ -38,17 +38,24 @@ func (n *Node) initialize(ctx context.Context, c *meta.Init) error {
 }
 
 // begin makes the node the member that init names, unless it is one already.
+// What the node is on disk decides, not what runs yet: an identity that was
+// persisted is never replaced.
 func (n *Node) begin(ctx context.Context, c *meta.Init) error {
-	n.joining.Lock()
+	if err := n.refuseOther(c); err != nil {
+		return err // at once, also while the log is replayed
+	}
+	if err := poll(ctx, "the node", n.joining.TryLock); err != nil {
+		return err
+	}
 	defer n.joining.Unlock()
 	if n.ended {
 		return adminapi.Refuse(adminapi.CodeUnavailable, "this node is stopping")
 	}
-	if m := n.member.Load(); m != nil {
-		if m.id.ClusterID != c.ClusterID || m.id.InitToken != c.Token {
-			return adminapi.Refuse(adminapi.CodeAlreadyInitialized, "this node is a member of cluster %q", m.id.ClusterID)
-		}
-		return nil
+	if err := n.refuseOther(c); err != nil || n.member.Load() != nil {
+		return err
+	}
+	if id := n.who.Load(); id != nil {
+		return n.startMember(id) // an earlier attempt failed after it had saved this
 	}
 	if len(n.cfg.Join) > 0 {
 		if err := n.refuseIfPeersHaveData(ctx, c.ClusterID); err != nil {
@@ -56,11 +63,34 @@ func (n *Node) begin(ctx context.Context, c *meta.Init) error {
 		}
 	}
 	// The identity first: after a crash the node knows what it was about to be.
-	id := &identity{ClusterID: c.ClusterID, NodeID: 1, MetaReplica: 1, InitToken: c.Token, Init: c}
+	return n.assume(&identity{ClusterID: c.ClusterID, NodeID: 1, MetaReplica: 1, InitToken: c.Token, Init: c})
+}
+
+// refuseOther refuses an init that is not the one this node was made by.
+func (n *Node) refuseOther(c *meta.Init) error {
+	if id := n.who.Load(); id != nil && (id.ClusterID != c.ClusterID || id.InitToken != c.Token) {
+		return adminapi.Refuse(adminapi.CodeAlreadyInitialized, "this node is a member of cluster %q", id.ClusterID)
+	}
+	return nil
+}
+
+// assume persists an empty node's identity and acts on it.
+func (n *Node) assume(id *identity) error {
 	if err := id.save(n.store); err != nil {
 		return fmt.Errorf("save the identity: %w", err)
 	}
-	return n.become(n.life, id)
+	n.who.Store(id)
+	return n.startMember(id)
+}
+
+// startMember acts on a persisted identity. A failure ends the node: it has
+// closed what it had opened, and only a new start can try again.
+func (n *Node) startMember(id *identity) error {
+	err := n.become(n.life, id)
+	if err != nil {
+		n.fatal(fmt.Errorf("start as a member of cluster %s: %w", id.ClusterID, err))
+	}
+	return err
 }
 
 // refuseIfPeersHaveData asks the nodes of the join list: a second cluster under
@@ -110,6 +140,9 @@ func (n *Node) join(ctx context.Context) error {
 	if n.ended || n.member.Load() != nil {
 		return nil
 	}
+	if id := n.who.Load(); id != nil {
+		return n.startMember(id)
+	}
 	var errs []error
 	for _, addr := range n.cfg.Join {
 		response, err := n.askToJoin(ctx, addr)
@@ -124,10 +157,7 @@ func (n *Node) join(ctx context.Context) error {
 				Addresses: meta.Addresses(member.Addresses), Zone: member.Zone,
 			})
 		}
-		if err := id.save(n.store); err != nil {
-			return fmt.Errorf("save the identity: %w", err)
-		}
-		return n.become(n.life, id)
+		return n.assume(id)
 	}
 	return errors.Join(errs...)
 }
@@ -166,7 +196,7 @@ func (n *Node) Ready() bool {
 		return false
 	}
 	state := m.state()
-	if !state.Initialized() {
+	if !state.Initialized() || m.host.Status(apply.MetaGroup).Replaying {
 		return false
 	}
 	for i := range state.Groups {
@@ -174,7 +204,7 @@ func (n *Node) Ready() bool {
 		if state.Groups[i].Genesis == nil {
 			return false
 		}
-		if ok && m.host.Status(uint32(i+1)).Replica == 0 && !m.replicas.isLost(p.Replica) {
+		if s := m.host.Status(uint32(i + 1)); ok && !m.replicas.isLost(p.Replica) && (s.Replica == 0 || s.Replaying) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"runnel.dev/runnel/node/apply"
 	"runnel.dev/runnel/node/basestore"
@@ -26,6 +27,10 @@ type Node struct {
 	registry *live.Registry
 	machine  *apply.Machine
 
+	// who is the persisted identity, nil for an empty node; written under joining.
+	// It is set before the admin plane opens, long before member is: a node that
+	// replays its log must not pass for an empty one.
+	who atomic.Pointer[identity]
 	// member is set once the node belongs to a cluster and its groups run.
 	member atomic.Pointer[member]
 	// joining guards the way from empty to member: one at a time, and none once
@@ -72,6 +77,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 // open goes as far as the data directory and the configuration allow: a member
 // serves, an empty node joins or waits.
 func (n *Node) open() error {
+	if err := n.loadClientTLS(); err != nil {
+		return err
+	}
 	id, err := n.openStore()
 	if err != nil {
 		return err
@@ -80,6 +88,10 @@ func (n *Node) open() error {
 		return fmt.Errorf("client.listen: %w", err)
 	}
 	n.cfg.resolve(n.clientListener.Addr())
+	// Held until the node is what its data says: an init or a join that the admin
+	// plane takes meanwhile waits and then meets a member.
+	n.joining.Lock()
+	defer n.joining.Unlock()
 	if err := n.openPlanes(); err != nil {
 		return err
 	}
@@ -106,8 +118,11 @@ func (n *Node) openStore() (id *identity, err error) {
 		Logger:           n.log,
 		OnFatal:          n.fatal,
 	})
+	if errors.Is(err, syscall.EAGAIN) {
+		return nil, fmt.Errorf("%s is in use by another process: a data directory belongs to one node (%w)", n.cfg.DataDir, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", n.baseDir(), err)
+		return nil, err
 	}
 	if n.token, err = loadToken(n.store); err != nil {
 		return nil, fmt.Errorf("join token: %w", err)
@@ -118,6 +133,7 @@ func (n *Node) openStore() (id *identity, err error) {
 	if id, err = loadIdentity(n.store); err != nil {
 		return nil, err
 	}
+	n.who.Store(id)
 	return id, n.checkLog(id != nil)
 }
 
@@ -152,7 +168,7 @@ func (n *Node) HealthAddr() string { return n.cfg.Health }
 // fatal reports the first error after which the node must not go on.
 func (n *Node) fatal(err error) {
 	n.fatalOnce.Do(func() {
-		n.log.Error("the node stops: its storage or its log can't be trusted any more", "err", err)
+		n.log.Error("the node stops: it can't go on with what it has", "err", err)
 		if n.cfg.OnFatal != nil {
 			n.cfg.OnFatal(err)
 		}
