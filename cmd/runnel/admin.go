@@ -50,6 +50,7 @@ type initOptions struct {
 
 func initCommand() *cobra.Command {
 	var o initOptions
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a cluster of an empty node",
@@ -62,11 +63,17 @@ when --nodes nodes have joined. Repeating the call with the same --cluster-id an
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
 			fmt.Fprint(out, "initializing")
-			err := o.run(cmd.Context(), func() { fmt.Fprint(out, ".") })
+			err := o.run(ctx, func() { fmt.Fprint(out, ".") })
 			fmt.Fprintln(out)
 			if err == nil {
-				fmt.Fprintf(out, "cluster %s is ready\n", o.clusterID)
+				state := "initialized"
+				if o.wait {
+					state = "ready"
+				}
+				fmt.Fprintf(out, "cluster %s is %s\n", o.clusterID, state)
 			}
 			return err
 		},
@@ -78,6 +85,7 @@ when --nodes nodes have joined. Repeating the call with the same --cluster-id an
 	cmd.Flags().IntVar(&o.rf, "replication-factor", 3, "replicas of each group: 1, 3 or 5")
 	cmd.Flags().IntVar(&o.nodes, "nodes", 3, "nodes that must have joined before groups are placed")
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until every group has a leader")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the node to answer, and for the leaders")
 	o.add(cmd)
 	return cmd
 }

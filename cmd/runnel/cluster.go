@@ -25,6 +25,7 @@ type localCluster struct {
 	profiling bool
 	out       io.Writer
 	processes []*exec.Cmd
+	ended     int // nodes that ended while the cluster was formed
 }
 
 func clusterCommand() *cobra.Command {
@@ -61,6 +62,8 @@ func (c *localCluster) dir(i int) string {
 	return filepath.Join(c.dataDir, fmt.Sprintf("node-%d", i+1))
 }
 
+func (c *localCluster) logFile(i int) string { return filepath.Join(c.dir(i), "node.log") }
+
 func (c *localCluster) run(ctx context.Context) (err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -69,33 +72,39 @@ func (c *localCluster) run(ctx context.Context) (err error) {
 	if c.dataDir, err = filepath.Abs(c.dataDir); err != nil {
 		return err
 	}
-	exits := make(chan error, c.nodes)
+	exits := make(chan nodeExit, c.nodes)
 	defer c.stop()
 	for i := range c.nodes {
 		if err := c.start(self, i, exits); err != nil {
 			return err
 		}
 	}
-	if err := c.form(ctx); err != nil {
+	if err := c.form(ctx, exits); err != nil {
 		return err
 	}
 	for i := range c.nodes {
-		fmt.Fprintf(c.out, "node %d  %s  (pid %d, log %s)\n", i+1, c.clientURL(i), c.processes[i].Process.Pid, filepath.Join(c.dir(i), "node.log"))
+		fmt.Fprintf(c.out, "node %d  %s  (pid %d, log %s)\n", i+1, c.clientURL(i), c.processes[i].Process.Pid, c.logFile(i))
 	}
 	fmt.Fprintf(c.out, "\n  curl -X PUT -L %[1]s/demo/hello -H 'Content-Type: text/plain'\n  curl -X POST -L %[1]s/demo/hello -H 'Content-Type: text/plain' -d 'hi'\n  curl -L '%[1]s/demo/hello?offset=-1'\n", c.clientURL(0))
-	for left := c.nodes; left > 0; {
+	for left := c.nodes - c.ended; left > 0; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-exits:
+		case e := <-exits:
 			left--
-			fmt.Fprintf(c.out, "%v; %d of %d nodes are left\n", err, left, c.nodes)
+			fmt.Fprintf(c.out, "node %d ended: %s; %d of %d nodes are left\n", e.node+1, e.how, left, c.nodes)
 		}
 	}
 	return errors.New("no node is left")
 }
 
-func (c *localCluster) start(self string, i int, exits chan<- error) error {
+// nodeExit says how the process of a node, counted from 0, ended.
+type nodeExit struct {
+	node int
+	how  string
+}
+
+func (c *localCluster) start(self string, i int, exits chan<- nodeExit) error {
 	if err := os.MkdirAll(c.dir(i), 0o700); err != nil {
 		return err
 	}
@@ -103,31 +112,23 @@ func (c *localCluster) start(self string, i int, exits chan<- error) error {
 	if err := os.WriteFile(config, []byte(c.config(i)), 0o600); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(c.dir(i), "node.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(c.logFile(i), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(self, "node", "--config", config)
 	cmd.Stdout, cmd.Stderr = log, log
-	// Children get no terminal signals: this process ends them in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = childAttributes()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	c.processes = append(c.processes, cmd)
 	go func() {
-		err := cmd.Wait()
+		_ = cmd.Wait()
 		_ = log.Close()
-		exits <- fmt.Errorf("node %d ended: %w", i+1, describe(err))
+		exits <- nodeExit{node: i, how: cmd.ProcessState.String()}
 	}()
 	return nil
-}
-
-func describe(err error) error {
-	if err == nil {
-		return errors.New("exit status 0")
-	}
-	return err
 }
 
 func (c *localCluster) config(i int) string {
@@ -153,14 +154,42 @@ profiling: %t
 }
 
 // form runs init on the first node, which changes nothing on a cluster that
-// has been formed, and waits until every group has a leader.
-func (c *localCluster) form(ctx context.Context) error {
+// has been formed, and waits until every group has a leader. A node that
+// ends meanwhile is reported; without the first one it gives up.
+func (c *localCluster) form(ctx context.Context, exits <-chan nodeExit) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	fmt.Fprintf(c.out, "forming a cluster of %d nodes", c.nodes)
 	defer fmt.Fprintln(c.out)
 	opts := initOptions{admin: c.admin(0), groups: c.groups, rf: c.rf, nodes: c.nodes, wait: true}
-	return opts.run(ctx, func() { fmt.Fprint(c.out, ".") })
+	formed := make(chan error, 1)
+	go func() { formed <- opts.run(ctx, func() { fmt.Fprint(c.out, ".") }) }()
+	for {
+		select {
+		case err := <-formed:
+			return err
+		case e := <-exits:
+			c.ended++
+			why := fmt.Errorf("node %d ended: %s: %s (log %s)", e.node+1, e.how, c.lastLine(e.node), c.logFile(e.node))
+			if e.node == 0 { // the one that init talks to
+				cancel()
+				<-formed
+				return why
+			}
+			fmt.Fprintf(c.out, "\n%v\n", why)
+		}
+	}
+}
+
+// lastLine returns the last line of a node's log, where a node that did not
+// start says why.
+func (c *localCluster) lastLine(i int) string {
+	log, err := os.ReadFile(c.logFile(i))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	return lines[len(lines)-1]
 }
 
 // stop ends all processes: SIGTERM, and SIGKILL for what is left.
