@@ -263,6 +263,29 @@ func TestDoneTellsThatTheClientLeft(t *testing.T) {
 	}
 }
 
+func TestDoneEndsAWaitBehindAFullBuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waited := make(chan time.Duration, 1)
+		_, connect := pipeServer(t, func(e Exchange) {
+			begin := time.Now()
+			<-e.Done()
+			waited <- time.Since(begin)
+		}, Limits{IdleTimeout: time.Minute})
+		c := connect()
+		background(t, c, func() {
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+			io.WriteString(c, strings.Repeat("GET /a HTTP/1.1\r\nHost: h\r\n\r\n", 10_000))
+		})
+		select {
+		case took := <-waited:
+			between(t, "the wait", took, time.Minute, time.Minute)
+		case <-time.After(time.Hour):
+			t.Error("the handler still waits for a client that can't be seen to leave")
+			c.Close()
+		}
+	})
+}
+
 func TestWaitingHoldsUpNoEarlierAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

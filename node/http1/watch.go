@@ -1,18 +1,17 @@
 package http1
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // watch notices that the client goes away while a handler waits. It reads ahead
 // into the connection's buffer: what comes is the next request, an error is the
-// client's leave. It ends when the buffer is full.
+// client's leave. Behind a full buffer no leave can be read, so the client then
+// counts as gone after the idle timeout: a handler that waits for ever must not
+// wait for nobody.
 type watch struct {
-	done     chan struct{}
-	exited   chan struct{} // nil while no watcher runs
-	stopping *atomic.Bool
-	gone     bool // set before exited is closed
+	done   chan struct{}
+	exited chan struct{} // nil while no watcher runs
+	stop   chan struct{} // closed to end the watcher
+	gone   bool          // set before exited is closed
 }
 
 var longAgo = time.Unix(1, 0)
@@ -43,7 +42,7 @@ func (e *exchange) startWatch() {
 	c, w := e.c, &e.watch
 	c.makeRoom()
 	w.exited = make(chan struct{})
-	w.stopping = new(atomic.Bool)
+	w.stop = make(chan struct{})
 	c.readArmed = time.Time{}
 	c.nc.SetReadDeadline(time.Time{})
 	go w.run(c)
@@ -56,13 +55,26 @@ func (w *watch) run(c *conn) {
 		n, err := c.nc.Read(s.in[s.w:])
 		s.w += n
 		if err != nil {
-			if !w.stopping.Load() {
-				w.gone = true
-				close(w.done)
+			select {
+			case <-w.stop: // stopWatch ended the read
+			default:
+				w.leave()
 			}
 			return
 		}
 	}
+	t := time.NewTimer(c.srv.limits.IdleTimeout)
+	defer t.Stop()
+	select {
+	case <-w.stop:
+	case <-t.C:
+		w.leave()
+	}
+}
+
+func (w *watch) leave() {
+	w.gone = true
+	close(w.done)
 }
 
 // stopWatch ends the watch and reports whether the client is gone. After it the
@@ -70,7 +82,7 @@ func (w *watch) run(c *conn) {
 func (e *exchange) stopWatch() (gone bool) {
 	w := &e.watch
 	if w.exited != nil {
-		w.stopping.Store(true)
+		close(w.stop)
 		e.c.nc.SetReadDeadline(longAgo)
 		<-w.exited
 		e.c.readArmed = time.Time{}
