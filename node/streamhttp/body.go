@@ -153,6 +153,16 @@ func (h *Handler) readGrowing(x http1.Exchange, b *buffer, declared int64) (*buf
 	}
 }
 
+// discardBody reads a body that means nothing. Only behind it can a reader that
+// waits see its client leave.
+func discardBody(x http1.Exchange) error {
+	if x.Request().ContentLength == 0 {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, x.Body())
+	return err
+}
+
 // moveBuffer moves what b holds to a buffer with room for n bytes.
 func moveBuffer(b *buffer, n int) *buffer {
 	next := getBuffer(n)

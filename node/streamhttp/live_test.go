@@ -1,8 +1,10 @@
 package streamhttp
 
 import (
+	"bufio"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -376,4 +378,57 @@ func TestSlowReaderIsCut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A body in front of the wait must not hide that the client left.
+func TestALiveReaderThatSentABodyIsSeenToLeave(t *testing.T) {
+	bodies := map[string]string{
+		"whole":    "Content-Length: 5\r\n\r\nhello",
+		"chunked":  "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"expected": "Content-Length: 5\r\nExpect: 100-continue\r\n\r\nhello",
+	}
+	for _, f := range fronts {
+		for name, body := range bodies {
+			for _, mode := range []string{"sse", "long-poll&timeout_ms=60000"} {
+				t.Run(f.name+" "+name+" "+mode, func(t *testing.T) {
+					n := serveFake(t, f, Config{})
+					n.run([]step{s("")})
+					c, err := net.Dial("tcp", strings.TrimPrefix(n.url, "http://"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+					fmt.Fprintf(c, "GET /demo/s?offset=now&live=%s HTTP/1.1\r\nHost: x\r\n%s", mode, body)
+					n.watching(1)
+					c.Close()
+					n.watching(0)
+				})
+			}
+		}
+	}
+}
+
+func TestALiveReadRefusesABodyThatDoesNotCome(t *testing.T) {
+	onFronts(t, Config{}, func(t *testing.T, n *node) {
+		n.run([]step{s("")})
+		c, err := net.Dial("tcp", strings.TrimPrefix(n.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /demo/s?offset=now&live=sse HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhe")
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 400 {
+			t.Errorf("status %d, want 400", resp.StatusCode)
+		}
+		eventually(t, "the reader is given back", func() bool { return n.h.Stats() == Stats{} })
+	})
 }

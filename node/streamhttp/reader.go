@@ -74,6 +74,11 @@ func (h *Handler) admit(l *lookup) bool {
 		h.refuse(l.x, faultLiveReaders)
 		return false
 	}
+	if err := discardBody(l.x); err != nil {
+		h.leave()
+		h.refuseBody(l.x, err)
+		return false
+	}
 	return true
 }
 
