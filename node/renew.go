@@ -17,11 +17,9 @@ const renewTimeout = 5 * time.Second
 type renewer struct {
 	member *member
 	mu     sync.Mutex
-	groups map[uint32]*renewal
-}
-
-type renewal struct {
-	next *touchBatch
+	// next holds the batch that is filling for each group whose touches are
+	// being sent.
+	next map[uint32]*touchBatch
 }
 
 // touchBatch is one command to be: its streams, and who waits for it.
@@ -33,7 +31,7 @@ type touchBatch struct {
 }
 
 func newRenewer(m *member) *renewer {
-	return &renewer{member: m, groups: map[uint32]*renewal{}}
+	return &renewer{member: m, next: map[uint32]*touchBatch{}}
 }
 
 func newTouchBatch() *touchBatch {
@@ -43,13 +41,12 @@ func newTouchBatch() *touchBatch {
 // renew returns when a touch that names the stream has applied.
 func (r *renewer) renew(ctx context.Context, group uint32, id stream.ID) error {
 	r.mu.Lock()
-	g, running := r.groups[group]
+	b, running := r.next[group]
 	if !running {
-		g = &renewal{next: newTouchBatch()}
-		r.groups[group] = g
-		r.member.node.work.Go(func() { r.run(group, g) })
+		b = newTouchBatch()
+		r.next[group] = b
+		r.member.node.work.Go(func() { r.run(group) })
 	}
-	b := g.next
 	if !b.seen[id] {
 		b.seen[id] = true
 		b.ids = append(b.ids, id)
@@ -64,16 +61,16 @@ func (r *renewer) renew(ctx context.Context, group uint32, id stream.ID) error {
 }
 
 // run sends one batch after the other and ends when nobody waits.
-func (r *renewer) run(group uint32, g *renewal) {
+func (r *renewer) run(group uint32) {
 	for {
 		r.mu.Lock()
-		b := g.next
+		b := r.next[group]
 		if len(b.ids) == 0 {
-			delete(r.groups, group)
+			delete(r.next, group)
 			r.mu.Unlock()
 			return
 		}
-		g.next = newTouchBatch()
+		r.next[group] = newTouchBatch()
 		r.mu.Unlock()
 		b.err = r.send(group, b.ids)
 		close(b.done)

@@ -31,8 +31,8 @@ func TestTrapP2_ReadersOfAGroupShareOneTouch(t *testing.T) {
 		t.Fatal("no stream is in the first group")
 	}
 	// The group's touch before this one is on its way.
-	g := &renewal{next: newTouchBatch()}
-	m.touch.groups[1] = g
+	batch := newTouchBatch()
+	m.touch.next[1] = batch
 	var readers sync.WaitGroup
 	var failed sync.Map
 	for i := range 100 {
@@ -45,7 +45,7 @@ func TestTrapP2_ReadersOfAGroupShareOneTouch(t *testing.T) {
 	joined := func() int {
 		m.touch.mu.Lock()
 		defer m.touch.mu.Unlock()
-		return len(g.next.ids)
+		return len(batch.ids)
 	}
 	for joined() < len(ids) {
 		if t.Context().Err() != nil {
@@ -53,7 +53,7 @@ func TestTrapP2_ReadersOfAGroupShareOneTouch(t *testing.T) {
 		}
 	}
 	before := m.host.Stats().Proposals
-	m.touch.run(1, g)
+	m.touch.run(1)
 	// Who came after the batch was taken has a run of its own.
 	readers.Wait()
 	failed.Range(func(k, v any) bool { t.Errorf("reader %v: %v", k, v); return true })
